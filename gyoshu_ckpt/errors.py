@@ -15,6 +15,7 @@
     │   └── StoppedByWatchdog ............. 124 a limit was passed
     ├── Damaged ........................... 65  bytes in the store are not what was written
     │   ├── ManifestDamaged
+    │   │   └── NewerFormat                     written by a later release: not ours to judge
     │   └── ObjectDamaged
     ├── Unavailable ....................... 69  something outside has to be mended first
     │   ├── KernelUnavailable                   the kernel cannot be started
@@ -40,6 +41,7 @@ __all__ = [
     "KernelUnavailable",
     "LockHeld",
     "ManifestDamaged",
+    "NewerFormat",
     "NoSuchRun",
     "ObjectDamaged",
     "RunFailed",
@@ -119,6 +121,10 @@ class Damaged(GyoshuError):
 
 class ManifestDamaged(Damaged):
     """A manifest is unreadable, is not what its hash says, or names something outside the store."""
+
+
+class NewerFormat(ManifestDamaged):
+    """A manifest says that a newer gyoshu wrote it: not ours to resume from, nor to throw away."""
 
 
 class ObjectDamaged(Damaged):

@@ -10,9 +10,9 @@ import re
 
 from gyoshu_ckpt.errors import BadName
 
-STAGE_ID = re.compile(r"S\d{2,4}(?:_[a-z0-9]+){1,12}")
-RUN_ID = re.compile(r"run-\d{3,9}")
-CHECKPOINT_ID = re.compile(r"ckpt-\d{3,9}")
+STAGE_ID = re.compile(r"S[0-9]{2,4}(?:_[a-z0-9]+){1,12}")
+RUN_ID = re.compile(r"run-[0-9]{3,9}")
+CHECKPOINT_ID = re.compile(r"ckpt-[0-9]{3,9}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 LONGEST_NAME_BYTES = 120  # leaves room for a temp-file suffix below the 255 bytes that filesystems take
@@ -45,7 +45,8 @@ def check_checkpoint_id(text: str) -> str:
     """Return ``text`` if it is a checkpoint id such as ``ckpt-001``; raise :class:`BadName` if not."""
     if not CHECKPOINT_ID.fullmatch(text):
         raise BadName(
-            f"{_shown(text)} is not a checkpoint id", next_step="gyoshu show lists a run's checkpoints: ckpt-001, …"
+            f"{_shown(text)} is not a checkpoint id",
+            next_step="gyoshu show lists a run's checkpoints: ckpt-001, …",
         )
     return text
 

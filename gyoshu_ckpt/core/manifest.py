@@ -23,7 +23,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from gyoshu_ckpt.core import ids
-from gyoshu_ckpt.errors import BadName, ManifestDamaged
+from gyoshu_ckpt.errors import BadName, ManifestDamaged, NewerFormat
 
 SCHEMA_VERSION = 1
 
@@ -131,6 +131,13 @@ class PythonEnv(_Model):
     platform: str
     kernel_name: str
     random_state: StoredValue | None = None
+    process_state: StoredValue | None = None
+    definition_state: StoredValue | None = None
+
+    def states(self) -> tuple[StoredValue, ...]:
+        """What was captured of the kernel beside its variables."""
+        found = (self.random_state, self.process_state, self.definition_state)
+        return tuple(state for state in found if state is not None)
 
 
 class Git(_Model):
@@ -208,9 +215,8 @@ class Manifest(ManifestDraft):
 
     def stored_values(self) -> tuple[StoredValue, ...]:
         """Everything in the object store that this checkpoint needs, each object once."""
-        values: list[StoredValue] = [*self.artifacts, *self.variables]
-        if self.python_env is not None and self.python_env.random_state is not None:
-            values.append(self.python_env.random_state)
+        states = self.python_env.states() if self.python_env is not None else ()
+        values: list[StoredValue] = [*self.artifacts, *self.variables, *states]
         return tuple({value.sha256: value for value in values}.values())
 
 
@@ -228,7 +234,7 @@ def read_manifest(data: bytes) -> Manifest:
     document = _parse(data)
     version = document.get("schemaVersion")
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise ManifestDamaged(
+        raise NewerFormat(
             f"it was written by a newer gyoshu (schema {version}; this one reads up to {SCHEMA_VERSION})",
             next_step="pip install --upgrade gyoshu-ckpt",
         )
@@ -252,7 +258,7 @@ def read_manifest(data: bytes) -> Manifest:
 def manifest_json_schema() -> dict[str, Any]:
     """The JSON Schema of a manifest, as ``gyoshu schema manifest`` prints it."""
     schema = Manifest.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "gyoshu manifest"} | schema
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "gyoshu manifest"}
 
 
 def _hash_of(document: Mapping[str, Any]) -> str:

@@ -34,6 +34,9 @@ class SaveRequest:
     variables: tuple[str, ...]  # needed by a later stage: a failure fails the checkpoint
     optional_variables: tuple[str, ...]  # bound in setup cells: saved where that is possible
     restorable_globals: frozenset[str]  # functions and classes that the rehydration cell defines from source
+    file_names: dict[str, str] = field(
+        default_factory=dict
+    )  # as earlier stages declared them: the same codec again
 
     def to_json(self) -> str:
         """One JSON document."""
@@ -50,6 +53,7 @@ class SaveRequest:
             variables=tuple(raw["variables"]),
             optional_variables=tuple(raw["optional_variables"]),
             restorable_globals=frozenset(raw["restorable_globals"]),
+            file_names=raw["file_names"],
         )
 
 
@@ -84,6 +88,8 @@ class Receipt:
     artifacts: tuple[SavedObject, ...] = ()
     variables: tuple[SavedObject, ...] = ()
     random_state: SavedObject | None = None
+    process_state: SavedObject | None = None
+    definition_state: SavedObject | None = None
     not_saved: tuple[NotSaved, ...] = ()
     python_path: str = ""
     python_version: str = ""
@@ -99,11 +105,14 @@ class Receipt:
     def from_json(cls, text: str) -> Receipt:
         """The inverse of :meth:`to_json`. Raises ValueError, TypeError or KeyError for anything else."""
         raw: dict[str, Any] = json.loads(text)
-        state = raw["random_state"]
+        states = {
+            name: SavedObject(**raw[name]) if raw[name] is not None else None
+            for name in ("random_state", "process_state", "definition_state")
+        }
         return cls(
             artifacts=tuple(SavedObject(**saved) for saved in raw["artifacts"]),
             variables=tuple(SavedObject(**saved) for saved in raw["variables"]),
-            random_state=SavedObject(**state) if state is not None else None,
+            **states,
             not_saved=tuple(NotSaved(**missed) for missed in raw["not_saved"]),
             python_path=raw["python_path"],
             python_version=raw["python_version"],
