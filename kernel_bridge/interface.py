@@ -72,7 +72,10 @@ class ExecutionFinished:
 
 @dataclass(frozen=True, slots=True)
 class KernelEnded:
-    """The kernel process is gone. ``signal`` is set when one ended it; ``last_words`` is its stderr's tail."""
+    """The kernel process is gone. ``signal`` is set when one ended it, else ``exit_code``.
+
+    ``last_words`` is the tail of what it wrote to file descriptors 1 and 2, below Jupyter's streams.
+    """
 
     exit_code: int | None
     signal: int | None
@@ -96,7 +99,7 @@ class KernelSession(Protocol):
         """Send code and return the id of the request. Input is refused. Silent: no counter, no history."""
 
     def receive(self, timeout: float | None) -> KernelMessage | None:
-        """The next message, or None after ``timeout`` seconds without one. After KernelEnded: None at once."""
+        """The next message, or None after ``timeout`` seconds without one (at once after KernelEnded)."""
 
     def interrupt(self) -> None:
         """SIGINT, or an interrupt_request where the kernel's spec asks for one."""
