@@ -22,7 +22,6 @@ from enum import Enum, auto
 from gyoshu_ckpt.core import actions, events
 from gyoshu_ckpt.core.durations import format_duration
 from gyoshu_ckpt.core.manifest import Reason, Status
-from gyoshu_ckpt.core.markers import Marker
 from gyoshu_ckpt.core.plan import Plan, PlanCell, Stage
 from gyoshu_ckpt.core.run_state import (
     RUN_TABLE,
@@ -33,6 +32,7 @@ from gyoshu_ckpt.core.run_state import (
     StageTrigger,
     StateMachine,
 )
+from gyoshu_ckpt.core.sentences import death_sentence, error_line, marker_record
 from gyoshu_ckpt.core.watchdog import Ladder, Rung
 from gyoshu_ckpt.errors import InternalBug
 
@@ -91,6 +91,7 @@ class Supervision:
         self._phase = _Phase.NEW
         self._position = start.first_stage
         self._cells_left: list[PlanCell] = []
+        self._cell: PlanCell | None = None  # the one that runs, or ran last
         self._attempt = 0
         self._phase_began = 0.0
         self._stage_began = 0.0
@@ -152,7 +153,7 @@ class Supervision:
             case events.StopRequested():
                 return self._stop_requested(event, now)
             case events.MarkerSeen():
-                return [_marker_record(event)]
+                return [marker_record(event.marker)]
             case events.Ticked():
                 return self._ticked(now)
 
@@ -177,7 +178,7 @@ class Supervision:
     def _next_cell(self, now: float) -> list[actions.Action]:
         """Run the next cell of this phase, or go on to what follows it."""
         if self._cells_left:
-            cell = self._cells_left.pop(0)
+            self._cell = cell = self._cells_left.pop(0)
             stage = self.current_stage
             role = {_Phase.SETUP: "setup", _Phase.REHYDRATION: "rehydration"}.get(self._phase, "stage")
             return [actions.RunCell(cell, role, stage.stage_id if stage else None)]  # type: ignore[arg-type]  # dict.get widens the literal
@@ -223,18 +224,18 @@ class Supervision:
         if self._phase is _Phase.SAVING:
             # The save request itself raised: the recorder never does that, but the kernel is not ours.
             return self._fail(
-                f"the kernel could not save {self._stage().stage_id}: {_error_line(event)}", None
+                f"the kernel could not save {self._stage().stage_id}: {error_line(event)}", None
             )
-        if event.status == "ok" or self._last_cell_may_raise:
+        if event.status == "ok" or (self._cell is not None and ALLOWED_TO_RAISE in self._cell.tags):
             return self._next_cell(now)
         if self._phase is _Phase.REHYDRATION:
             return self._fail(
                 f"{self._start.from_checkpoint} is intact, but loading it into a new kernel failed: "
-                f"{_error_line(event)}",
+                f"{error_line(event)}",
                 f"mend that (a missing package?), then {CONTINUE}",
             )
         where = self.current_stage.stage_id if self.current_stage else "a setup cell"
-        return self._fail(f"{where} failed: {_error_line(event)}", f"mend the cell, then {CONTINUE}")
+        return self._fail(f"{where} failed: {error_line(event)}", f"mend the cell, then {CONTINUE}")
 
     def _values_saved(self, event: events.ValuesSaved, now: float) -> list[actions.Action]:
         if self._stop is not None:
@@ -272,7 +273,7 @@ class Supervision:
         return [*failed, *emergency, *self._end(exit_code, message, next_step or CONTINUE)]
 
     def _kernel_gone(self, event: events.KernelGone) -> list[actions.Action]:
-        stop = self._stop or _Stop(RunTrigger.KERNEL_DIED, Reason.KERNEL_DIED, 1, _death_sentence(event))
+        stop = self._stop or _Stop(RunTrigger.KERNEL_DIED, Reason.KERNEL_DIED, 1, death_sentence(event))
         emergency = self._emergency(Status.INTERRUPTED, stop.reason)
         ended = self._stage_ended(StageTrigger.KERNEL_DIED, "stage_interrupted", stop.message)
         self.run.move(stop.trigger)
@@ -390,53 +391,3 @@ class Supervision:
         if stage is None:
             raise InternalBug(f"no stage is under way in phase {self._phase.name}")
         return stage
-
-    @property
-    def _last_cell_may_raise(self) -> bool:
-        done = self._done_cell()
-        return done is not None and ALLOWED_TO_RAISE in done.tags
-
-    def _done_cell(self) -> PlanCell | None:
-        """The cell that has just finished: the one before those that are left."""
-        cells: tuple[PlanCell, ...]
-        if self._phase is _Phase.SETUP:
-            cells = self._plan.setup
-        elif self._phase is _Phase.CELLS:
-            cells = self._stage().cells
-        else:
-            return None
-        return cells[len(cells) - len(self._cells_left) - 1]
-
-
-def _marker_record(event: events.MarkerSeen) -> actions.Record:
-    marker = event.marker
-    if isinstance(marker, Marker):
-        fields = {
-            "type": marker.type,
-            "subtype": marker.subtype,
-            "attributes": dict(marker.attributes),
-            "content": marker.content,
-            "known": marker.known,
-        }
-        return actions.Record("marker", fields)
-    return actions.Record("marker_problem", {"line": marker.line_excerpt, "reason": marker.reason})
-
-
-def _error_line(event: events.CellFinished) -> str:
-    if event.status == "aborted":
-        return "the kernel aborted the cell"
-    first_line = event.error_value.strip().splitlines()[:1]
-    # Some kernels name no error: bash gives the exit code only.
-    return (
-        ": ".join([part for part in (event.error_name, *first_line) if part]) or "the kernel gave no reason"
-    )
-
-
-def _death_sentence(event: events.KernelGone) -> str:
-    if event.signal is not None:
-        try:
-            name = signal.Signals(event.signal).name
-        except ValueError:
-            name = f"signal {event.signal}"
-        return f"the kernel was killed by {name}"
-    return f"the kernel ended by itself with exit code {event.exit_code}"

@@ -164,17 +164,8 @@ class Recorder:
             self._refused(output.name, refusal)
             return []
         return [
-            SavedObject(
-                name=output.name,
-                codec=encoded.codec,
-                codec_version=encoded.codec_version,
-                trust=encoded.trust,
-                sha256=encoded.sha256,
-                size_bytes=encoded.size_bytes,
-                media_type=encoded.media_type,
-                file_name=f"{output.name}/{encoded.file_name}" if folder else output.name,
-            )
-            for encoded in stored
+            _saved(output.name, part, f"{output.name}/{part.file_name}" if folder else output.name)
+            for part in stored
         ]
 
     def _variable(
@@ -207,20 +198,7 @@ class Recorder:
         self, name: str, value: Any, context: SaveContext, file_name: str | None = None
     ) -> list[SavedObject]:
         encoded = encoding.encode(value, self._store.writer, context, name=name, file_name=file_name)
-        whole = [encoded, *encoded.companions]
-        return [
-            SavedObject(
-                name=name,
-                codec=part.codec,
-                codec_version=part.codec_version,
-                trust=part.trust,
-                sha256=part.sha256,
-                size_bytes=part.size_bytes,
-                media_type=part.media_type,
-                file_name=part.file_name,
-            )
-            for part in whole
-        ]
+        return [_saved(name, part, part.file_name) for part in (encoded, *encoded.companions)]
 
     def _refused(self, name: str, refusal: GyoshuError) -> None:
         value = self._namespace.get(name)
@@ -229,3 +207,16 @@ class Recorder:
 
     def _miss(self, name: str, type_name: str, reason: str, way_out: str) -> None:
         self._not_saved.append(NotSaved(name, type_name, reason, way_out))
+
+
+def _saved(name: str, encoded: encoding.Encoded, file_name: str) -> SavedObject:
+    return SavedObject(
+        name=name,
+        codec=encoded.codec,
+        codec_version=encoded.codec_version,
+        trust=encoded.trust,
+        sha256=encoded.sha256,
+        size_bytes=encoded.size_bytes,
+        media_type=encoded.media_type,
+        file_name=file_name,
+    )

@@ -24,7 +24,7 @@ from gyoshu_ckpt.core.plan import Plan, PlanCell
 from gyoshu_ckpt.core.resume import ResumePlan, Skipped, why_it_does_not_stand
 from gyoshu_ckpt.core.run_state import RunState
 from gyoshu_ckpt.core.supervision import Start, Supervision
-from gyoshu_ckpt.errors import Damaged, GyoshuError, UserMistake
+from gyoshu_ckpt.errors import GyoshuError
 from gyoshu_ckpt.in_kernel.exchange import environment_for
 from gyoshu_ckpt.notebook.executed import ExecutedNotebook, read_executed
 from gyoshu_ckpt.notebook.slicing import SlicedNotebook, make_plan
@@ -34,6 +34,7 @@ from gyoshu_ckpt.storage.artifacts import publish_artifacts
 from gyoshu_ckpt.storage.checkpoints import CheckpointStore
 from gyoshu_ckpt.storage.journal import read_journal, wall_clock
 from gyoshu_ckpt.storage.layout import StoreLayout
+from gyoshu_ckpt.supervisor import sources
 from gyoshu_ckpt.supervisor.committing import Committer, RunIdentity
 from gyoshu_ckpt.supervisor.run_folder import RunFolder
 from gyoshu_ckpt.supervisor.session import Outcome, RunSession, kernel_unavailable
@@ -110,7 +111,9 @@ def start_run(
     """Run a notebook from its first stage; return the run's id and how the session ended."""
     sliced = slice_for(request, settings)
     plan = sliced.plan
-    working_directory = _existing_folder(request.working_directory or request.notebook.resolve().parent)
+    working_directory = sources.existing_folder(
+        request.working_directory or request.notebook.resolve().parent
+    )
     if make_kernel is jupyter_kernel:
         _require_installed(plan.kernel_name)  # else the run would be there, and could never go on
     layout = StoreLayout.at(settings.root)
@@ -127,9 +130,9 @@ def start_run(
         identity = {
             "researchSessionID": history.session_id,
             "title": plan.title,
-            "notebook": _portable(request.notebook, settings.root),
+            "notebook": sources.portable(request.notebook, settings.root),
             "notebookSha256": hashlib.sha256(source).hexdigest(),
-            "workingDirectory": _portable(working_directory, settings.root),
+            "workingDirectory": sources.portable(working_directory, settings.root),
             "kernel": plan.kernel_name,
             "parameters": dict(request.parameters),
         }
@@ -152,9 +155,11 @@ def look_at(layout: StoreLayout, settings: Settings, title: str, run_id: str) ->
         notices.append(f"{reading.damaged_lines} line(s) of the journal are damaged and were passed over")
     if history.notebook is None:
         notices.append("the journal has lost its beginning")
-        take_identity(history, _identity_of(layout, title, run_id), history.started_at or "")
-    notebook = _notebook_of(layout, settings, title, run_id, history, notices)
-    working_directory = _from_portable(history.working_directory, settings.root) or notebook.resolve().parent
+        take_identity(history, sources.identity_of(layout, title, run_id), history.started_at or "")
+    notebook = sources.notebook_of(layout, settings, title, run_id, history, notices)
+    working_directory = (
+        sources.from_portable(history.working_directory, settings.root) or notebook.resolve().parent
+    )
     sliced = make_plan(notebook, title=title, parameters=history.parameters, kernel_name=history.kernel_name)
     settings.check_limits_of(sliced.plan)
     found = CheckpointStore(layout, title, run_id).newest_valid(
@@ -164,7 +169,7 @@ def look_at(layout: StoreLayout, settings: Settings, title: str, run_id: str) ->
     if found.manifest is not None and found.manifest.fingerprint.setup != sliced.plan.setup_sha256:
         notices.append("a setup cell has changed since; finished stages are kept as they are")
     return Continuation(
-        notebook, sliced, history, resume, _existing_folder(working_directory), tuple(notices)
+        notebook, sliced, history, resume, sources.existing_folder(working_directory), tuple(notices)
     )
 
 
@@ -187,7 +192,7 @@ def continue_run(
             published = publish_artifacts(layout, resume.checkpoint)
             for name in published.left_alone:
                 watcher.told(f"{name} is not as it was saved; it is left as it is")
-        _keep_source(layout, title, run_id, found.notebook)
+        sources.keep_source(layout, title, run_id, found.notebook)
         if resume.is_complete:
             return Outcome(RunState.COMPLETED.value, 0, "already complete", None)
         opened = _Opened(
@@ -345,64 +350,6 @@ def _start_of(found: Continuation) -> Start:
         rehydration=cell,
         attempts=found.history.attempts(),
     )
-
-
-def _notebook_of(
-    layout: StoreLayout, settings: Settings, title: str, run_id: str, history: RunHistory, notices: list[str]
-) -> Path:
-    """The notebook as it is now; the copy that the run keeps if it is gone."""
-    path = _from_portable(history.notebook, settings.root)
-    if path is not None and path.is_file():
-        return path
-    for suffix in (".ipynb", ".py"):
-        copy = layout.source_copy(title, run_id, suffix)
-        if copy.is_file() and not copy.is_symlink():
-            notices.append(f"{path or 'the notebook'} is gone: using the copy that the run keeps")
-            return copy
-    raise UserMistake(
-        f"{path or 'the notebook'} of {title}/{run_id} is gone, and the run has no copy of it",
-        next_step="put the notebook back, then gyoshu continue",
-    )
-
-
-def _identity_of(layout: StoreLayout, title: str, run_id: str) -> dict[str, Any]:
-    """What the run is of. Without it nobody knows the parameters, and guessing would compute something else."""
-    try:
-        with durable_files.open_regular(layout.identity(title, run_id), below=layout.reports) as file:
-            identity = json.load(file)
-    except (GyoshuError, OSError, ValueError, RecursionError):
-        identity = None
-    if not isinstance(identity, dict) or not isinstance(identity.get("parameters"), dict):
-        raise Damaged(
-            f"neither the journal nor run.json of {title}/{run_id} says which notebook and parameters it is of",
-            next_step="start anew with gyoshu run NOTEBOOK; the run's artifacts stay where they are",
-        )
-    return identity
-
-
-def _keep_source(layout: StoreLayout, title: str, run_id: str, source: Path) -> None:
-    """The run keeps a copy of the notebook that it really runs, for the day on which the notebook is gone."""
-    copy = layout.source_copy(title, run_id, source.suffix)
-    if not (copy.exists() and source.samefile(copy)):
-        durable_files.write_durably(copy, source.read_bytes(), below=layout.reports)
-
-
-def _existing_folder(path: Path) -> Path:
-    if not path.is_dir():
-        raise UserMistake(
-            f"the working directory {path} is not there", next_step="make that folder, then try again"
-        )
-    return path
-
-
-def _portable(path: Path, root: Path) -> str:
-    """Relative to the root where it lies below it, so that a project folder can be moved as a whole."""
-    path, root = path.resolve(), root.resolve()
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-
-
-def _from_portable(text: str | None, root: Path) -> Path | None:
-    return root / text if text is not None else None
 
 
 def _command(verb: str, what: str) -> str:

@@ -129,12 +129,13 @@ class RunSession:
         match message:
             case StreamText():
                 return self._take_text(message)
+            # Output of a thread that an earlier cell started carries that cell's id: it is shown where it happens.
             case RichOutput():
-                if self._is_ours(message.request):
+                if not self._saving:
                     self._notebook.rich(message.kind, message.content)
                 return []
             case ClearOutput():
-                if self._is_ours(message.request):
+                if not self._saving:
                     self._notebook.clear(wait=message.wait)
                 return []
             case ExecutionFinished():
@@ -145,7 +146,7 @@ class RunSession:
                 return [*flushed, events.KernelGone(message.exit_code, message.signal, message.last_words)]
 
     def _take_text(self, message: StreamText) -> list[events.Event]:
-        if self._is_ours(message.request):
+        if not self._saving:
             self._notebook.stream(message.name, message.text)
         self._watcher.printed(message.text)
         scanner = self._scanners.setdefault(message.name, MarkerScanner())
@@ -176,10 +177,6 @@ class RunSession:
         found = [marker for scanner in self._scanners.values() for marker in scanner.finish()]
         self._scanners.clear()
         return [events.MarkerSeen(marker) for marker in found]
-
-    def _is_ours(self, request: str | None) -> bool:
-        # Output of a thread that an earlier cell started carries that cell's id: it is shown where it happens.
-        return not self._saving
 
     # Perform.
 
