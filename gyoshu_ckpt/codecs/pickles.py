@@ -14,7 +14,7 @@ Rules
 
 6. A by-value function of the notebook reads the notebook's globals after a resume too.
 
-Not handled: an object shared by two *variables* comes back as two.
+Not handled: what two *variables* share inside comes back twice (the recorder keeps whole objects one).
 """
 
 from __future__ import annotations

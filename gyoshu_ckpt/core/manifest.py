@@ -110,9 +110,10 @@ class Artifact(StoredValue):
 
 
 class Variable(StoredValue):
-    """A name that the rehydration cell assigns."""
+    """A name that the rehydration cell assigns; with ``same_as``, to the object of a variable listed before it."""
 
     name: VariableName
+    same_as: VariableName | None = None
 
 
 class NotebookReference(_Model):
@@ -205,6 +206,11 @@ class ManifestDraft(_Model):
         names = [variable.name for variable in self.variables]
         if len(names) != len(set(names)):
             raise ValueError("a variable is named twice")
+        for place, variable in enumerate(self.variables):
+            if variable.same_as is not None and variable.same_as not in names[:place]:
+                raise ValueError(
+                    f"{variable.name} is said to be {variable.same_as}, which is not listed before it"
+                )
         return self
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gyoshu_ckpt.core import ids
 from gyoshu_ckpt.core.manifest import Manifest, StoredValue, Variable
@@ -42,7 +42,11 @@ def rehydration_source(plan: Plan, manifest: Manifest) -> str:
     """The source of the cell; :class:`ManifestDamaged` if a field could be more than a value."""
     header = _header(manifest)
     runs = _finished(plan, manifest.stage_id)
-    loads = {variable.name: _load(variable) for variable in manifest.variables}
+    taken = {name for run in runs for name in run.bound()} | {one.name for one in manifest.variables}
+    helper = _free_name(taken)
+    loads: dict[str, str] = {}
+    for variable in manifest.variables:
+        loads[variable.name] = _assignment(variable, helper, loads)
     layer_of = {
         variable.name: _CODE if variable.trust == "code" else _DATA for variable in manifest.variables
     }
@@ -56,11 +60,9 @@ def rehydration_source(plan: Plan, manifest: Manifest) -> str:
         layer = max(layer_of.get(name, _NO_VALUE) for name in needs)
         layer_of[definition.name] = layer
         layers[layer].append(definition.source)
-    taken = {*loads, *(name for run in runs for name in run.bound())}
-    helper = _free_name(taken)
     values: list[str] = []
     for layer in (_DATA, _CODE):
-        values += [f"{name} = {helper}.{call}" for name, call in loads.items() if layer_of[name] == layer]
+        values += [assignment for name, assignment in loads.items() if layer_of[name] == layer]
         values += layers[layer]
     first: list[str] = []
     if (environment := manifest.python_env) is not None:
@@ -199,7 +201,7 @@ def _header(manifest: Manifest) -> list[str]:
     ]
 
 
-def _load(variable: Variable) -> str:
+def _assignment(variable: Variable, helper: str, before: Collection[str]) -> str:
     name = variable.name
     assignable = (
         isinstance(name, str)
@@ -210,7 +212,14 @@ def _load(variable: Variable) -> str:
     )
     if not assignable:
         raise ManifestDamaged(f"{str(name)[:80]!r} is not a name that a cell can assign")
-    return f"load({name!r}, {_fields(variable)})"
+    fields = _fields(variable)
+    if variable.same_as is not None:  # two names for one object, before and after
+        if variable.same_as not in before:
+            raise ManifestDamaged(
+                f"{name} is said to be {str(variable.same_as)[:80]!r}, which comes not before it"
+            )
+        return f"{name} = {variable.same_as}"
+    return f"{name} = {helper}.load({name!r}, {fields})"
 
 
 def _fields(value: StoredValue) -> str:

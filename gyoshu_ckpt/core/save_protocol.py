@@ -69,6 +69,7 @@ class SavedObject:
     size_bytes: int
     media_type: str
     file_name: str  # below the stage's folder; for a file of a folder artifact, with slashes
+    same_as: str | None = None  # another variable that names the very same object
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from gyoshu_ckpt.in_kernel import definition_state, environment, process_state
 from gyoshu_ckpt.in_kernel.exchange import Exchange, user_namespace
 from gyoshu_ckpt.storage.layout import StoreLayout
 from gyoshu_ckpt.storage.objects import ObjectStore
+
+_IMMUTABLE = (int, float, complex, str, bytes, type(None))  # nobody can tell one from an equal one
 
 
 def answer_save_request() -> None:
@@ -48,6 +51,7 @@ class Recorder:
         self._namespace = namespace
         self._saved: dict[str, SavedObject] = {}  # by variable name: an output is often a variable too
         self._not_saved: list[NotSaved] = []
+        self._owners: dict[int, str] = {}  # by id of the object: the variable that it is saved for
 
     def save(self, request: SaveRequest) -> Receipt:
         """Save outputs, variables and random state. A store that refuses is told in the receipt."""
@@ -171,18 +175,20 @@ class Recorder:
     def _variable(
         self, name: str, context: SaveContext, file_name: str | None, *, required: bool
     ) -> list[SavedObject]:
-        if name in self._saved:
-            return [self._saved[name]]
         if name not in self._namespace:  # deleted since, or bound on a path that was not taken
             return []
-        try:
-            saved = self._encode_as_declared(name, context, file_name)
-        except ValueNotSavable as refusal:
-            if required:
-                self._refused(name, refusal)
-            return []
-        self._saved[name] = saved
-        return [saved]
+        value = self._namespace[name]
+        owner = None if isinstance(value, _IMMUTABLE) else self._owners.setdefault(id(value), name)
+        if owner is not None and owner != name and owner in self._saved:
+            return [replace(self._saved[owner], name=name, same_as=owner)]
+        if name not in self._saved:
+            try:
+                self._saved[name] = self._encode_as_declared(name, context, file_name)
+            except ValueNotSavable as refusal:
+                if required:
+                    self._refused(name, refusal)
+                return []
+        return [self._saved[name]]
 
     def _encode_as_declared(self, name: str, context: SaveContext, file_name: str | None) -> SavedObject:
         """With the codec of the stage that declared it, so that an unchanged value is the same object again."""

@@ -209,4 +209,4 @@ def _artifact(saved: SavedObject, stage_id: str) -> Artifact:
 
 
 def _variable(saved: SavedObject) -> Variable:
-    return Variable(name=saved.name, **_stored(saved))
+    return Variable(name=saved.name, same_as=saved.same_as, **_stored(saved))

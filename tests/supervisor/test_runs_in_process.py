@@ -310,6 +310,9 @@ def test_a_value_changed_in_place_by_a_later_stage_comes_back_changed(lab: Lab) 
         ),
         ("cfg = {'a': 1}\ndef use(c=cfg):\n    return c['a']", "pass", "cfg['a'] = 5\nr = use()", 5),
         ("import threading\nclass L:\n    lock = threading.Lock()\n    n = 1", "L.n = 2", "r = L.n", 2),
+        # Two names for one object.
+        ("m = {'a': 1}\nbest = m", "pass", "best['a'] = 2\nr = (m['a'], m is best)", (2, True)),
+        ("m = []\nbest = m", "best = m + [1]", "best.append(2)\nr = (m, best)", ([], [1, 2])),
         # Of two imports of one name the last counts.
         ("import time\nfrom time import time", "import time", "r = type(time).__name__", "module"),
     ],
