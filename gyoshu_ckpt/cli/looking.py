@@ -66,11 +66,14 @@ def status(run: str | None, title: str | None, root: Path | None, as_json: bool)
         f"{chosen.name}: {state}"
         + (f" ({history.message})" if history.message and not chosen.is_complete else "")
     )
+    width = max((len(stage_id) for stage_id in history.stage_order), default=0)
     for stage_id in history.stage_order:
         stage = history.stages[stage_id]
         took = f"  {format_duration(round(stage.duration_s, 1))}" if stage.duration_s is not None else ""
         tries = f"  attempt {stage.attempts}" if stage.attempts > 1 else ""
-        say(f"  {stage_id}  {_stage_state(stage.state, held=holder is not None).lower()}{took}{tries}")
+        say(
+            f"  {stage_id:<{width}}  {_stage_state(stage.state, held=holder is not None).lower()}{took}{tries}"
+        )
     if last is not None:
         say(f"last checkpoint: {last.checkpoint_id} ({last.stage_id}, {last.created_at})")
     if holder is not None:
