@@ -61,7 +61,12 @@ def choose_run(
             else f"there are no runs below {layout.reports}",
             next_step="gyoshu list" if what else "gyoshu run NOTEBOOK, or name the store with --root",
         )
-    unfinished = [run for run in runs if not run.is_complete]
+    # One that was killed in its first moments says nothing of itself: there is nothing to go on with.
+    unfinished = [
+        run
+        for run in runs
+        if not run.is_complete and (run.history.notebook or layout.identity(run.title, run.run_id).exists())
+    ]
     return (unfinished or runs)[-1] if to_go_on else runs[-1]
 
 

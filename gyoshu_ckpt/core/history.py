@@ -6,6 +6,7 @@ how a run is described, which notebook and parameters it belongs to, and which a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -81,6 +82,18 @@ def fold(records: Iterable[Recorded]) -> RunHistory:
     return history
 
 
+def recorded_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as the journal holds them: JSON has no word for nan and the infinities."""
+    return {
+        name: {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in parameters.items()
+    }
+
+
+def _from_record(value: Any) -> Any:
+    return float(value["float"]) if isinstance(value, dict) and set(value) == {"float"} else value
+
+
 def take_identity(history: RunHistory, fields: Mapping[str, Any], at: str) -> None:
     """What a run is of, from the journal's first line or from where else it is kept."""
     history.session_id = str(fields.get("researchSessionID", ""))
@@ -89,7 +102,8 @@ def take_identity(history: RunHistory, fields: Mapping[str, Any], at: str) -> No
     history.notebook_sha256 = fields.get("notebookSha256")
     history.working_directory = fields.get("workingDirectory")
     history.kernel_name = fields.get("kernel")
-    history.parameters = dict(fields.get("parameters") or {})
+    recorded = fields.get("parameters") or {}
+    history.parameters = {name: _from_record(value) for name, value in recorded.items()}
     history.started_at = at
 
 

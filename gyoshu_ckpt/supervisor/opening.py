@@ -18,7 +18,7 @@ from typing import Any
 
 from gyoshu_ckpt.core import rehydration
 from gyoshu_ckpt.core.actions import Record
-from gyoshu_ckpt.core.history import RunHistory, fold, take_identity
+from gyoshu_ckpt.core.history import RunHistory, fold, recorded_parameters, take_identity
 from gyoshu_ckpt.core.manifest import Manifest
 from gyoshu_ckpt.core.plan import Plan, PlanCell
 from gyoshu_ckpt.core.resume import ResumePlan, Skipped, why_it_does_not_stand
@@ -134,7 +134,7 @@ def start_run(
             "notebookSha256": hashlib.sha256(source).hexdigest(),
             "workingDirectory": sources.portable(working_directory, settings.root),
             "kernel": plan.kernel_name,
-            "parameters": dict(request.parameters),
+            "parameters": recorded_parameters(request.parameters),
         }
         durable_files.write_durably(
             layout.identity(plan.title, lock.run_id), json.dumps(identity).encode(), below=layout.reports

@@ -288,6 +288,31 @@ def test_an_unknown_kernel_leaves_no_run_behind(failed: Path) -> None:
     assert len(json.loads(gyoshu("list", "--json", root=failed).stdout)["runs"]) == 1
 
 
+def test_a_run_that_was_killed_in_its_first_moments_does_not_stand_in_the_way(failed: Path) -> None:
+    (failed / "reports/study/run-002").mkdir()
+    write_notebook(failed / "study.ipynb", *TWO)
+    assert "going on at S02_second" in gyoshu("continue", root=failed).stdout
+    done = gyoshu("continue", "run-002", root=failed, expect=65)
+    assert "which notebook and parameters" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e400", 'ä"\\', "12345678901234567890", "None"])
+def test_any_parameter_survives_a_crash(tmp_path: Path, value: str) -> None:
+    path = write_notebook(
+        tmp_path / "study.ipynb", "x = 1", "%%stage S01_use --out r\nr = repr(x)\nimport os; os._exit(1)"
+    )
+    document = nbformat.read(path, as_version=4)
+    document.cells[0].metadata["tags"] = ["parameters"]
+    nbformat.write(document, path)
+    gyoshu("run", path, "-p", "x", value, root=tmp_path, expect=1)
+    document.cells[1].source = document.cells[1].source.replace("os._exit(1)", "")
+    nbformat.write(document, path)
+    gyoshu("continue", root=tmp_path)
+    from gyoshu_ckpt.notebook.parameters import parse_parameter
+
+    assert (tmp_path / "reports/study/run-001/S01_use/r.txt").read_text() == repr(parse_parameter(value))
+
+
 def test_the_working_directory_and_module_path_come_back(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/data.txt").write_text("here")
