@@ -14,7 +14,7 @@ from gyoshu_ckpt.core import ids
 from gyoshu_ckpt.core.durations import format_duration
 from gyoshu_ckpt.core.manifest import Manifest
 from gyoshu_ckpt.core.run_state import RunState, StageState
-from gyoshu_ckpt.core.sizes import format_bytes
+from gyoshu_ckpt.core.sizes import count_of, format_bytes
 from gyoshu_ckpt.settings import read_settings
 from gyoshu_ckpt.storage import run_lock
 from gyoshu_ckpt.storage.checkpoints import CheckpointEntry, CheckpointStore
@@ -156,7 +156,7 @@ def _show_run(layout: StoreLayout, chosen: KnownRun, *, as_json: bool) -> None:
             }
         )
         return
-    say(f"{chosen.name}: {len(entries)} checkpoints")
+    say(f"{chosen.name}: {count_of(len(entries), 'checkpoint')}")
     for entry in entries:
         if entry.manifest is None:
             say(f"  {entry.checkpoint_id}  cannot be used: {entry.problem}")

@@ -12,6 +12,7 @@ from gyoshu_ckpt.cli.choosing import choose_run
 from gyoshu_ckpt.cli.speaking import Muting, note, say, say_json, store_options, wants_live_view
 from gyoshu_ckpt.core.durations import format_duration, parse_duration
 from gyoshu_ckpt.core.plan import Plan
+from gyoshu_ckpt.core.sizes import count_of
 from gyoshu_ckpt.errors import UserMistake
 from gyoshu_ckpt.settings import Settings, read_settings
 from gyoshu_ckpt.storage.layout import StoreLayout
@@ -163,7 +164,8 @@ def _show_plan(plan: Plan, settings: Settings, *, as_json: bool) -> None:
             {"title": plan.title, "kernel": plan.kernel_name, "stages": stages, "notices": list(plan.notices)}
         )
         return
-    say(f"{plan.title} · kernel {plan.kernel_name} · {len(plan.setup)} setup cells · {len(stages)} stages")
+    cells, count = count_of(len(plan.setup), "setup cell"), count_of(len(stages), "stage")
+    say(f"{plan.title} · kernel {plan.kernel_name} · {cells} · {count}")
     for stage in plan.stages:
         limit = format_duration(stage.max_duration_s or settings.stage_s)
         outputs = ", ".join(output.file_name or output.name for output in stage.outputs) or "no outputs"

@@ -10,7 +10,7 @@ import click
 from gyoshu_ckpt.cli.choosing import choose_run, known_runs
 from gyoshu_ckpt.cli.speaking import note, say, say_json, store_options
 from gyoshu_ckpt.core import ids
-from gyoshu_ckpt.core.sizes import format_bytes
+from gyoshu_ckpt.core.sizes import count_of, format_bytes
 from gyoshu_ckpt.errors import Damaged, NoSuchRun
 from gyoshu_ckpt.settings import read_settings
 from gyoshu_ckpt.storage.checkpoints import CheckpointStore
@@ -48,7 +48,7 @@ def check(run: str | None, title: str | None, root: Path | None, as_json: bool) 
             note("  next: gyoshu continue goes on from the newest that is whole")
         click.get_current_context().exit(Damaged.exit_code)
     if not as_json:
-        say(f"{len(results)} checkpoints, all whole")
+        say(f"{count_of(len(results), 'checkpoint')}, all whole")
 
 
 @click.command()
@@ -86,9 +86,8 @@ def prune(keep_last: int, title: str | None, dry_run: bool, root: Path | None, a
     would = "would remove" if dry_run else "removed"
     for document in documents:
         freed = format_bytes(document["bytesFreed"])
-        count = len(document["removed"])
-        say(
-            f"{document['title']}: {would} {count} checkpoints and {document['objectsRemoved']} objects ({freed})"
-        )
+        checkpoints = count_of(len(document["removed"]), "checkpoint")
+        objects = count_of(document["objectsRemoved"], "object")
+        say(f"{document['title']}: {would} {checkpoints} and {objects} ({freed})")
         if document["notSwept"]:
             note(f"note: {document['notSwept']}")

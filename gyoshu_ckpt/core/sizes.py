@@ -1,4 +1,4 @@
-"""Sizes for people."""
+"""Sizes and counts for people."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def format_bytes(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.5 else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} TB"
+
+
+def count_of(number: int, noun: str) -> str:
+    """``count_of(1, "stage") == "1 stage"``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

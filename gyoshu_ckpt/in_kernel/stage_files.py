@@ -20,11 +20,14 @@ UNSUPERVISED = "gyoshu-artifacts"
 def artifact_path(name: str, *, stage: str | None = None) -> Path:
     """The path at which to write the artifact ``name`` (declare it with ``--out name``).
 
+    A name that ends with a slash is a folder, and is made.
+
     With ``stage``, the path of an artifact that an earlier stage has finished, for reading::
 
         table.to_csv(gy.artifact_path("scores.csv"))                       # in S02_score_models
         pd.read_csv(gy.artifact_path("scores.csv", stage="S02_score_models"))   # in a later stage
     """
+    wants_folder = name.endswith("/")
     name = name.rstrip("/")
     ids.check_file_name(name)
     if stage is not None:
@@ -33,7 +36,7 @@ def artifact_path(name: str, *, stage: str | None = None) -> Path:
     if exchange is None:
         folder = Path(UNSUPERVISED)
         folder.mkdir(exist_ok=True)
-        return folder / name
+        return _made(folder / name, wants_folder)
     run = exchange.read_run()
     layout = StoreLayout(Path(run.reports))
     if stage is not None:
@@ -44,4 +47,11 @@ def artifact_path(name: str, *, stage: str | None = None) -> Path:
             "a setup cell has no artifacts: it runs again on every resume",
             next_step="move this into a cell that begins with %%stage",
         )
-    return layout.staging_dir(run.title, run.run_id, under_way.stage_id, under_way.attempt) / name
+    staging = layout.staging_dir(run.title, run.run_id, under_way.stage_id, under_way.attempt)
+    return _made(staging / name, wants_folder)
+
+
+def _made(path: Path, wants_folder: bool) -> Path:
+    if wants_folder:
+        path.mkdir(exist_ok=True)
+    return path

@@ -8,7 +8,7 @@ from typing import Any
 from gyoshu_ckpt.core.durations import format_duration
 from gyoshu_ckpt.core.plan import Plan
 from gyoshu_ckpt.core.run_state import StageState
-from gyoshu_ckpt.core.sizes import format_bytes
+from gyoshu_ckpt.core.sizes import count_of, format_bytes
 from gyoshu_ckpt.reporting.stage_board import StageBoard
 
 
@@ -24,7 +24,7 @@ class PlainLines:
         """Head line, and the stages that stand."""
         self._board = StageBoard(plan, run_id, finished)
         self._width = max(len(stage.stage_id) for stage in plan.stages)
-        self._write(f"{plan.title} · {run_id} · {len(plan.stages)} stages")
+        self._write(f"{plan.title} · {run_id} · {count_of(len(plan.stages), 'stage')}")
         for stage_id in finished:
             self._write(f"  {stage_id:<{self._width}}  stands")
 

@@ -31,6 +31,7 @@ def test_without_a_supervisor_the_notebook_works_all_the_same(
     gy.artifact_path("a.csv").write_text("x")
     assert (tmp_path / "gyoshu-artifacts" / "a.csv").read_text() == "x"
     assert gy.artifact_path("a.csv", stage="S01_a").read_text() == "x"
+    (gy.artifact_path("plots/") / "one.txt").write_text("1")
 
 
 def test_under_a_supervisor_it_is_the_staging_folder_of_the_attempt(
@@ -40,9 +41,11 @@ def test_under_a_supervisor_it_is_the_staging_folder_of_the_attempt(
     with pytest.raises(UserMistake, match="a setup cell has no artifacts"):
         gy.artifact_path("a.csv")
     staging = layout.staging_dir("study", "run-001", "S01_a", 2)
+    staging.mkdir(parents=True)
     exchange.write_stage(StagePlace("S01_a", 2), staging)
     assert gy.artifact_path("a.csv") == staging / "a.csv"
     assert gy.artifact_path("plots/") == staging / "plots"
+    assert (staging / "plots").is_dir()
     assert exchange.artifacts.readlink() == staging
     exchange.write_stage(StagePlace("S02_b", 1), layout.staging_dir("study", "run-001", "S02_b", 1))
     assert gy.artifact_path("a.csv", stage="S01_a") == layout.run_dir("study", "run-001") / "S01_a" / "a.csv"

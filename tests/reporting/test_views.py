@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "core"))
 from plans import plan_of, stage
 
 from gyoshu_ckpt.core.history import fold
-from gyoshu_ckpt.core.sizes import format_bytes
+from gyoshu_ckpt.core.sizes import count_of, format_bytes
 from gyoshu_ckpt.reporting.event_stream import EventStream
 from gyoshu_ckpt.reporting.live_view import LiveView
 from gyoshu_ckpt.reporting.plain_lines import PlainLines
@@ -130,3 +130,7 @@ def test_the_progress_page_is_a_table_and_the_story() -> None:
 )
 def test_sizes_for_people(size: int, said: str) -> None:
     assert format_bytes(size) == said
+
+
+def test_counts_for_people() -> None:
+    assert [count_of(number, "stage") for number in (0, 1, 2)] == ["0 stages", "1 stage", "2 stages"]
