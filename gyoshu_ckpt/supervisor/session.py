@@ -18,7 +18,7 @@ from gyoshu_ckpt.core.plan import OutputKind, Plan
 from gyoshu_ckpt.core.sizes import format_bytes
 from gyoshu_ckpt.core.supervision import Supervision
 from gyoshu_ckpt.core.watchdog import Rung
-from gyoshu_ckpt.errors import GyoshuError, KernelUnavailable, StoreUnavailable
+from gyoshu_ckpt.errors import GyoshuError, InternalBug, KernelUnavailable, StoreUnavailable
 from gyoshu_ckpt.in_kernel.exchange import Exchange, StagePlace
 from gyoshu_ckpt.notebook.executed import ExecutedNotebook
 from gyoshu_ckpt.supervisor import kernel_requests
@@ -99,7 +99,8 @@ class RunSession:
             self._kernel.close()
         self._save_notebook()
         self._folder.write_progress()
-        assert self._outcome is not None, "supervision ended without EndRun"  # noqa: S101  # our own invariant
+        if self._outcome is None:
+            raise InternalBug("supervision ended without EndRun")
         return self._outcome
 
     # Receive.

@@ -130,6 +130,7 @@ def test_prune_keeps_the_newest_and_sweeps(finished: Path, tmp_path: Path) -> No
     gyoshu("prune", "--keep-last", "1", "--title", "study", root=tmp_path)
     kept = json.loads(gyoshu("show", "--json", "run-001", root=tmp_path).stdout)["checkpoints"]
     assert [one["checkpointId"] for one in kept] == ["ckpt-002"]
+    assert (tmp_path / "reports/study/run-001/S01_first/a.json").exists()  # what people look at stays
     assert "already complete" in gyoshu("continue", "run-001", root=tmp_path).stdout
 
 
@@ -250,6 +251,28 @@ def test_a_signal_stops_in_order_and_continue_goes_on(
     assert any("KeyboardInterrupt" in str(cell.get("outputs")) for cell in executed.cells)
     write_notebook(root / "study.ipynb", *TWO)
     gyoshu("continue", root=root)
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        "time.sleep(600)",
+        "while True:\n    try:\n        time.sleep(1)\n    except KeyboardInterrupt:\n        pass",
+    ],
+)
+def test_a_stage_that_passes_its_limit_is_stopped_and_continue_goes_on(tmp_path: Path, stuck: str) -> None:
+    path = write_notebook(
+        tmp_path / "study.ipynb", TWO[0], f"%%stage S02_second --max 1s\nimport time\n{stuck}"
+    )
+    done = gyoshu("run", path, root=tmp_path, expect=124)
+    assert "S02_second passed its limit after 1s" in done.stderr
+    shown = json.loads(gyoshu("show", "--json", root=tmp_path).stdout)["checkpoints"]
+    assert [(one["status"], one["reason"]) for one in shown] == [
+        ("saved", None),
+        ("interrupted", "watchdog_timeout"),
+    ]
+    write_notebook(path, *TWO)
+    assert "going on at S02_second, from ckpt-001" in gyoshu("continue", root=tmp_path).stdout
 
 
 def test_the_executed_notebook_is_valid_at_every_moment(tmp_path: Path) -> None:
